@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <ranges>
 #include <utility>
 
 #include <lockstep/cluster/roles.hpp>
@@ -235,10 +234,12 @@ std::vector<std::optional<std::string>> WorkerGroup::ask() {
     const auto index = static_cast<std::size_t>(w);
     return w != process() && !answers_[index] && !is_silent_[index];
   };
-  const auto workers = std::views::iota(0, num_processes());
-  answered_.wait_for(lock, kPatience,
-                     [&] { return !cause_.empty() || std::ranges::none_of(workers, is_expected); });
-  for (const int w : workers)
+  answered_.wait_for(lock, kPatience, [&] {
+    int w = 0;
+    while (w < num_processes() && !is_expected(w)) ++w;
+    return !cause_.empty() || w == num_processes();
+  });
+  for (int w = 0; w < num_processes(); ++w)
     if (is_expected(w)) is_silent_[static_cast<std::size_t>(w)] = true;
   return answers_;
 }

@@ -175,6 +175,8 @@ std::unique_ptr<MultiWorkerMirroredStrategy> MultiWorkerMirroredStrategy::shrink
       std::unique_ptr<MultiWorkerMirroredStrategy> shrunk(new MultiWorkerMirroredStrategy(
           cluster, state.options(), resize_options(), {former.get(), num_lost}));
       static_cast<void>(former->take_successor());
+      // Who comes late is told so: it would go on alone, too.
+      if (num_left == 1 && (!leaders.empty() || former != state.config().workers)) shrunk->listen_alone();
       return shrunk;
     } catch (const PeerLost&) {
       error = std::current_exception();
@@ -222,6 +224,12 @@ detail::WorkerGroup* MultiWorkerMirroredStrategy::group_to_join(std::string_view
                    ": MPI has started the workers, and connects nobody else with them. Start them with "
                    "torchrun or TF_CONFIG, or start all anew from a checkpoint.");
   return group;
+}
+
+void MultiWorkerMirroredStrategy::listen_alone() try {
+  static_cast<void>(group_to_join(kShrink));
+} catch (const Error& error) {
+  detail::warn(detail::concat(kShrink, ": workers that come late are not told so: ", error.what()));
 }
 
 int MultiWorkerMirroredStrategy::num_waiting() {

@@ -18,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kStartLimit{20};
+constexpr std::chrono::seconds kStartLimit{60};
 constexpr milliseconds kLaunchPause{100};
 
 Time start_limit(const Plan& plan) {

@@ -278,6 +278,37 @@ TEST_CASE("fewer workers than min_workers do not go on", "[workers][host]") {
              ContainsSubstring("shrink: 1 worker is left, and min_workers is 2. Start all"));
 }
 
+TEST_CASE("a worker that comes too late does not go on alone, too", "[workers][host]") {
+  WorkerProcesses workers(3, [&](int worker) {
+    const auto strategy = std::make_unique<Workers>(
+        cluster::from_environment(), CommunicationOptions{},
+        WorkerOptions{.devices = {"CPU:0"}, .start_timeout = 2000ms, .heartbeat_timeout = 1000ms});
+    try {
+      strategy->run([&](ReplicaContext& ctx) {
+        if (worker == 2) std::exit(kExited);
+        static_cast<void>(ctx.all_reduce(ReduceOp::sum, 1.0f));
+      });
+      return 1;
+    } catch (const PeerLost&) {
+    }
+    if (worker == 1) std::this_thread::sleep_for(4000ms);
+    try {
+      const auto shrunk = strategy->shrink();
+      if (worker == 1) return 2;
+      std::this_thread::sleep_for(5000ms);  // trains
+      return shrunk->num_replicas_in_sync() == 1 ? kPassed : 3;
+    } catch (const ContextError& error) {
+      say(error.what());
+      return worker == 1 ? kPassed : 4;
+    }
+  });
+  const auto results = workers.wait();
+  CAPTURE(results[0].output, results[1].output);
+  CHECK(results[0].status == kPassed);
+  CHECK(results[1].status == kPassed);
+  CHECK_THAT(results[1].output, ContainsSubstring("comes after the workers have started"));
+}
+
 TEST_CASE("a cluster that has lost nobody does not shrink", "[workers][host]") {
   WorkerProcesses workers(2, [&](int) {
     const auto strategy = make_workers();

@@ -154,6 +154,8 @@ class MultiWorkerMirroredStrategy : public Strategy {
   WorkerOptions resize_options() const;
   /// Null: nobody can join.
   detail::WorkerGroup* group_to_join(std::string_view call);
+  /// Where a worker alone takes others for lost that may only be late.
+  void listen_alone();
 
   WorkerOptions worker_options_;
   std::shared_ptr<detail::WorkerGroup> lone_;  // where a worker alone listens; owner: this
