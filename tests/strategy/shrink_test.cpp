@@ -279,6 +279,11 @@ TEST_CASE("fewer workers than min_workers do not go on", "[workers][host]") {
 }
 
 TEST_CASE("a worker that comes too late does not go on alone, too", "[workers][host]") {
+  const TemporaryDirectory folder;
+  const std::filesystem::path is_alone = folder / "alone", is_told = folder / "told";
+  const auto await = [](const std::filesystem::path& path) {
+    while (!std::filesystem::exists(path)) std::this_thread::sleep_for(1ms);
+  };
   WorkerProcesses workers(3, [&](int worker) {
     const auto strategy = std::make_unique<Workers>(
         cluster::from_environment(), CommunicationOptions{},
@@ -291,14 +296,16 @@ TEST_CASE("a worker that comes too late does not go on alone, too", "[workers][h
       return 1;
     } catch (const PeerLost&) {
     }
-    if (worker == 1) std::this_thread::sleep_for(4000ms);
+    if (worker == 1) await(is_alone);
     try {
       const auto shrunk = strategy->shrink();
       if (worker == 1) return 2;
-      std::this_thread::sleep_for(5000ms);  // trains
+      std::filesystem::create_directory(is_alone);
+      await(is_told);
       return shrunk->num_replicas_in_sync() == 1 ? kPassed : 3;
     } catch (const ContextError& error) {
       say(error.what());
+      std::filesystem::create_directory(is_told);
       return worker == 1 ? kPassed : 4;
     }
   });

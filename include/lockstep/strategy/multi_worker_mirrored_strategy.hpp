@@ -44,9 +44,9 @@ struct WorkerOptions {
   /// The host or address that the chief listens on where its address in the cluster is a router's, or stands
   /// for a loopback address there; "0.0.0.0": all of the machine's. Empty: LOCKSTEP_LISTEN, else its address.
   std::string listen_host{};
-  /// Of `shrink`: fewer workers do not go on. With more than half of the workers that there may be no two
-  /// parts of a cluster go on apart, and save to one folder, where the network between them breaks. At
-  /// least 1.
+  /// Of `shrink`: fewer workers do not go on. More than half of all keeps two parts of a cluster, between
+  /// which the network breaks, from going on apart and saving to one folder.
+  /// At least 1.
   int min_workers = 1;
 };
 
